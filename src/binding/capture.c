@@ -84,7 +84,7 @@ static iobind_status restore(iobind_binding *binding, const saved *self, iobind_
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
     if (carry->mode == IOBIND_CARRY_IN_PLACE) {
-      binding->inputs[carry->input].damage = status == IOBIND_OK ? IOBIND__DAMAGE_NONE : IOBIND__DAMAGE_WHOLE;
+      binding->inputs[carry->input].next = status == IOBIND_OK ? IOBIND__NEXT_BOUND : IOBIND__NEXT_LOST;
     }
   }
   if (status != IOBIND_OK) {

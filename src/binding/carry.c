@@ -15,6 +15,7 @@ static void aim_at_buffer(iobind__output *output, iobind_tensor *buffer) {
 /* The input reads a state now, and not the tensor that the caller has bound. */
 static void note_state(iobind__input *input) {
   input->mode = IOBIND_INPUT_RESIDENT;
+  input->next = IOBIND__NEXT_BOUND;
   input->is_left = true;
   if (input->event != NULL) {
     iobind__event_release(input->event); /* the event of the first state's producer */
@@ -69,7 +70,6 @@ static iobind_status advance_moved(iobind_binding *binding, iobind__carry *carry
   binding->sides[0].generation = 0; /* both sides still have an older state */
   binding->sides[1].generation = 0;
   *reshaped = *reshaped || has_other_dims;
-  carry->due = false;
   return IOBIND_OK;
 }
 
@@ -81,10 +81,9 @@ static void advance_swapped(iobind_binding *binding) {
     iobind__carry *carry = &binding->carries[i];
     if (carry->mode == IOBIND_CARRY_SWAP) {
       iobind__output *output = &binding->outputs[carry->output];
-      if (carry->due) {
+      if (iobind__carry_is_due(binding, carry)) {
         bool is_shared = !iobind__carry_has_buffer(carry, output->target);
         bind_state(binding, carry->input, iobind_tensor_retain(output->target), is_shared);
-        carry->due = false;
       }
       aim_at_buffer(output, carry->buffers[binding->turn]);
       if (!iobind__side_has(side, carry->input, binding->inputs[carry->input].bound, carry->output, output->target)) {
@@ -101,9 +100,10 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < binding->carry_count && status == IOBIND_OK; i++) {
     iobind__carry *carry = &binding->carries[i];
-    any = any || carry->due;
-    swaps = swaps || (carry->due && carry->mode == IOBIND_CARRY_SWAP);
-    if (carry->due && carry->mode == IOBIND_CARRY_MOVE) {
+    bool is_due = iobind__carry_is_due(binding, carry);
+    any = any || is_due;
+    swaps = swaps || (is_due && carry->mode == IOBIND_CARRY_SWAP);
+    if (is_due && carry->mode == IOBIND_CARRY_MOVE) {
       status = advance_moved(binding, carry, &reshaped, error);
     }
   }
@@ -217,41 +217,42 @@ iobind_status iobind__carry_stage(iobind_binding *binding, iobind_error *error) 
 
 void iobind__carry_note_run(iobind_binding *binding) {
   for (size_t i = 0; i < binding->carry_count; i++) {
-    binding->carries[i].due = true;
+    binding->inputs[binding->carries[i].input].next = IOBIND__NEXT_RESULT;
   }
 }
 
-void iobind__carry_spoil(iobind_binding *binding, size_t input, iobind__damage damage) {
+void iobind__carry_spoil(iobind_binding *binding, size_t input, iobind__next next) {
   iobind__input *self = &binding->inputs[input];
-  self->damage = damage > self->damage ? damage : self->damage;
+  self->next = next > self->next ? next : self->next;
   iobind__table_changed(binding);
 }
 
-static void spoil_in_place(iobind_binding *binding, iobind__damage damage) {
+static void spoil_in_place(iobind_binding *binding, iobind__next next) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (binding->carries[i].mode == IOBIND_CARRY_IN_PLACE) {
-      iobind__carry_spoil(binding, binding->carries[i].input, damage);
+      iobind__carry_spoil(binding, binding->carries[i].input, next);
     }
   }
 }
 
 void iobind__carry_note_failure(iobind_binding *binding) {
-  spoil_in_place(binding, IOBIND__DAMAGE_IN_PLACE);
+  spoil_in_place(binding, IOBIND__NEXT_TORN);
 }
 
 void iobind__carry_note_flight(iobind_binding *binding, bool is_chain) {
   iobind__carry_note_failure(binding);
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
-    bool is_advanced = !carry->due; /* for a run that was not made: the input is what the failed run has left */
+    bool is_advanced =
+        !iobind__carry_is_due(binding, carry); /* for a run that was not made: the input is what the failed run has left */
     if (carry->mode != IOBIND_CARRY_IN_PLACE && (is_chain || is_advanced)) {
-      iobind__carry_spoil(binding, carry->input, IOBIND__DAMAGE_WHOLE);
+      iobind__carry_spoil(binding, carry->input, IOBIND__NEXT_LOST);
     }
   }
 }
 
 void iobind__carry_note_wrong(iobind_binding *binding) {
-  spoil_in_place(binding, IOBIND__DAMAGE_WHOLE);
+  spoil_in_place(binding, IOBIND__NEXT_LOST);
 }
 
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {
@@ -280,7 +281,9 @@ static void add_carry(iobind_binding *binding, const iobind__carry *made) {
 /* Remove a carry: the last one moves into its slot. */
 static void remove_carry(iobind_binding *binding, iobind__carry *carry) {
   binding->outputs[carry->output].carry = 0;
-  binding->inputs[carry->input].carry = 0;
+  iobind__input *input = &binding->inputs[carry->input];
+  input->carry = 0;
+  iobind__input_drop_result(input);
   iobind__states_forget(binding);
   const iobind__carry last = binding->carries[--binding->carry_count];
   if (carry != &binding->carries[binding->carry_count]) {
@@ -349,7 +352,7 @@ static iobind_status check_pair(const iobind__value *output, const iobind__value
 /* The tensor that the next run reads as the input; borrowed. `old`: its present carry, or NULL. NULL: nothing is bound. */
 static iobind_status find_first_state(iobind_binding *binding, const iobind__carry *old, size_t input,
                                       const iobind_tensor **state, iobind_error *error) {
-  bool is_result = old != NULL && old->due && old->mode != IOBIND_CARRY_IN_PLACE;
+  bool is_result = old != NULL && iobind__carry_is_due(binding, old) && old->mode != IOBIND_CARRY_IN_PLACE;
   IOBIND__TRY(is_result ? iobind__result_make(binding, old->output, error) : IOBIND_OK);
   *state = is_result ? binding->outputs[old->output].result : binding->inputs[input].bound;
   return IOBIND_OK;

@@ -86,7 +86,7 @@ void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure) 
   binding->results.state = IOBIND__RESULTS_FAILED;
   binding->results.failure = *failure;
   for (size_t i = 0; i < binding->carry_count; i++) {
-    binding->carries[i].due = false;
+    iobind__input_drop_result(&binding->inputs[binding->carries[i].input]);
   }
 }
 

@@ -26,7 +26,7 @@ static inline supply exchange(iobind__input *input, iobind_input_mode mode, supp
   input->bound = made.bound;
   input->source = made.source;
   input->event = made.event;
-  input->damage = IOBIND__DAMAGE_NONE;
+  input->next = IOBIND__NEXT_BOUND;
   input->is_made = false;
   input->is_left = false;
   input->past.known = false;
@@ -186,7 +186,7 @@ static inline iobind_status exchange_alike(iobind_binding *binding, size_t index
     input->bound = old;
     return status;
   }
-  input->damage = IOBIND__DAMAGE_NONE; /* a run of an ended carry may have set it */
+  input->next = IOBIND__NEXT_BOUND; /* a run of an ended carry may have set it */
   iobind__ref_retain(&tensor->ref);
   iobind__input_hold(binding, index);
   if (!iobind__binding_is_in_line(binding)) { /* otherwise ORT has got the new tensor in place of the old one */
@@ -230,12 +230,10 @@ static inline void note_written(iobind_binding *binding, const iobind__input *in
 __attribute__((always_inline)) static inline void put(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                       supply made) {
   iobind__input *input = &binding->inputs[index];
-  iobind__carry *carry = iobind__carry_of_input(binding, index);
   if (has_other_dims(input, made.bound)) {
     iobind__outputs_reshape(binding);
   }
-  if (carry != NULL) {
-    carry->due = false; /* the bound tensor is the next state, not the last run's result */
+  if (input->carry != 0) {
     iobind__states_forget(binding);
   }
   note_written(binding, input);
@@ -404,7 +402,7 @@ static iobind_status write_input(iobind_binding *binding, size_t index, const vo
   IOBIND__TRY(iobind__process_check("binding_write_input", error));
   IOBIND__TRY(check_update(binding, index, stream, error));
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
-  if (carry != NULL && carry->due) {
+  if (carry != NULL && iobind__carry_is_due(binding, carry)) {
     IOBIND__TRY(iobind__carry_advance(binding, NULL, error)); /* the new data go into the state that the next run reads */
   }
   iobind__input *input = &binding->inputs[index];
@@ -423,7 +421,7 @@ static iobind_status write_input(iobind_binding *binding, size_t index, const vo
   }
   IOBIND__TRY(order_write(binding, index, target, &stream, error));
   IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, stream, error));
-  input->damage = IOBIND__DAMAGE_NONE;
+  input->next = IOBIND__NEXT_BOUND;
   note_written(binding, input);
   if (carry != NULL) {
     iobind__states_forget(binding);

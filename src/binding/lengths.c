@@ -361,7 +361,7 @@ void iobind__binding_set_used(iobind_binding *binding, iobind__used used) {
 static iobind_status check_defined(const iobind_binding *binding, const char *name, iobind_error *error) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
-    if (binding->inputs[carry->input].damage == IOBIND__DAMAGE_WHOLE) {
+    if (binding->inputs[carry->input].next == IOBIND__NEXT_LOST) {
       return iobind__fail(
           error, IOBIND_ERROR_INVALID_STATE,
           "%s: the state '%s' is undefined, not only beyond its length: restore a saved state, or bind it again", name,
@@ -381,8 +381,9 @@ iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t len
   IOBIND__TRY(check_defined(binding, name, error));
   IOBIND__TRY(iobind__used_cut(&binding->lengths.now, length, name, &shorter, error));
   for (size_t i = 0; i < binding->carry_count; i++) {
-    /* the table was already changed when the state became undefined */
-    binding->inputs[binding->carries[i].input].damage = IOBIND__DAMAGE_NONE;
+    iobind__input *input = &binding->inputs[binding->carries[i].input];
+    input->next =
+        input->next == IOBIND__NEXT_TORN ? IOBIND__NEXT_BOUND : input->next; /* the table was changed when it became TORN */
   }
   if (binding->results.state == IOBIND__RESULTS_FAILED) {
     iobind__results_drop(binding, NULL); /* of runs beyond the length: a saved state must not contain them */

@@ -46,7 +46,7 @@ static inline bool is_apart_from_outputs(const iobind_binding *binding, size_t o
 static iobind_status meets_next(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
                                 iobind_error *error) {
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
-  if (carry == NULL || !carry->due) {
+  if (carry == NULL || !iobind__carry_is_due(binding, carry)) {
     *meets = meet(tensor, binding->inputs[index].bound);
     return IOBIND_OK;
   }

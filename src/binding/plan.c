@@ -61,14 +61,13 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
                : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                               "%s: input '%s' is not a tensor, and only tensors can be bound", what, value->label);
   }
-  if (input->damage != IOBIND__DAMAGE_NONE) {
+  if (input->next >= IOBIND__NEXT_TORN) {
     bool is_counted = binding->lengths.now.longest != IOBIND__LENGTH_UNKNOWN;
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_STATE,
         "%s: the state '%s' is undefined, because a failed run may have written a part of it: %sbind it again, or write it by "
         "iobind_binding_write_input",
-        what, value->label,
-        is_counted && input->damage == IOBIND__DAMAGE_IN_PLACE ? "rewind it by iobind_binding_rewind_state, " : "");
+        what, value->label, is_counted && input->next == IOBIND__NEXT_TORN ? "rewind it by iobind_binding_rewind_state, " : "");
   }
   if (iobind__carry_of_input(binding, index) != NULL) { /* a run has written the state, which may not fit the model */
     IOBIND__TRY(iobind__value_accepts(value, input->bound, what, error));

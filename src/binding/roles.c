@@ -203,7 +203,7 @@ static void note_tokens(const iobind__kind *kind, iobind__lengths *found) {
 /* The tensor that the next run reads as a cache: the last run may have left another capacity than it has read. NULL: none. */
 static iobind_status find_cache(iobind_binding *binding, const iobind__carry *carry, const iobind_tensor **cache,
                                 iobind_error *error) {
-  bool is_result = carry->due && carry->mode == IOBIND_CARRY_MOVE;
+  bool is_result = iobind__carry_is_due(binding, carry) && carry->mode == IOBIND_CARRY_MOVE;
   IOBIND__TRY(is_result ? iobind__result_make(binding, carry->output, error) : IOBIND_OK);
   *cache = is_result ? binding->outputs[carry->output].result : binding->inputs[carry->input].bound;
   return IOBIND_OK;

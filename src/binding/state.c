@@ -11,7 +11,7 @@ static iobind_status find_state(iobind_binding *binding, const iobind__carry *ca
                                 iobind_error *error) {
   const iobind__input *input = &binding->inputs[carry->input];
   const char *name = binding->session->inputs[carry->input].label;
-  if (carry->due &&
+  if (iobind__carry_is_due(binding, carry) &&
       carry->mode != IOBIND_CARRY_IN_PLACE) { /* an IN_PLACE state is the bound tensor, even if the results were dropped */
     IOBIND__TRY(iobind__result_make(binding, carry->output, error));
     *state = binding->outputs[carry->output].result;
@@ -20,7 +20,7 @@ static iobind_status find_state(iobind_binding *binding, const iobind__carry *ca
   if (input->bound == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound: it has no state yet", what, name);
   }
-  if (input->damage != IOBIND__DAMAGE_NONE) {
+  if (input->next >= IOBIND__NEXT_TORN) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_STATE,
         "%s: the state '%s' is undefined, because a failed run may have written a part of it: restore a saved state, or bind "
@@ -34,7 +34,7 @@ static iobind_status find_state(iobind_binding *binding, const iobind__carry *ca
 
 /* Can the state be saved by reference: does no run write it, and can only the binding and saved states access it? */
 static bool is_kept_as_it_is(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state) {
-  if (!carry->due || carry->mode == IOBIND_CARRY_IN_PLACE || binding->graphs != NULL) {
+  if (!iobind__carry_is_due(binding, carry) || carry->mode == IOBIND_CARRY_IN_PLACE || binding->graphs != NULL) {
     return false;
   }
   size_t own = iobind__output_references(binding, carry->output, state) + (size_t)(carry->buffers[0] == state) +
@@ -262,9 +262,8 @@ static iobind_status write_over_one(const iobind_binding *binding, const iobind_
 
 /* After a failed copy. By SWAP the overwritten tensor is the one that the last run has read, and what the run has left is unchanged. */
 static void note_torn(iobind_binding *binding, iobind__carry *carry) {
-  if (carry->mode == IOBIND_CARRY_IN_PLACE || !carry->due) {
-    binding->inputs[carry->input].damage = IOBIND__DAMAGE_WHOLE; /* the caller changes the table */
-    carry->due = false;
+  if (carry->mode == IOBIND_CARRY_IN_PLACE || !iobind__carry_is_due(binding, carry)) {
+    binding->inputs[carry->input].next = IOBIND__NEXT_LOST; /* the caller changes the table */
   }
 }
 
@@ -278,8 +277,7 @@ static iobind_status write_over(iobind_binding *binding, const iobind__states *f
   for (size_t i = 0; i < binding->carry_count; i++) {
     iobind__carry *carry = &binding->carries[i];
     if (inputs[i] == NULL && status == IOBIND_OK) {
-      binding->inputs[carry->input].damage = IOBIND__DAMAGE_NONE;
-      carry->due = false;
+      binding->inputs[carry->input].next = IOBIND__NEXT_BOUND;
     } else if (inputs[i] == NULL) {
       note_torn(binding, carry);
     }

@@ -22,19 +22,20 @@ typedef struct iobind__length_name {
   size_t axis; /* CACHE: of its rows */
 } iobind__length_name;
 
-/* What a failure has made undefined in a carried state. No run may read it then. */
-typedef enum iobind__damage {
-  IOBIND__DAMAGE_NONE,
-  IOBIND__DAMAGE_IN_PLACE, /* what a failed run may have written in place: of a cache, only rows beyond its length */
-  IOBIND__DAMAGE_WHOLE
-} iobind__damage;
+/* What the next run reads as an input. */
+typedef enum iobind__next {
+  IOBIND__NEXT_BOUND,  /* the tensor that is bound */
+  IOBIND__NEXT_RESULT, /* the output that is carried to it, of the last run */
+  IOBIND__NEXT_TORN,   /* nothing: a failed run may have written in place; of a cache, only rows beyond its length */
+  IOBIND__NEXT_LOST    /* nothing: all of the state is undefined */
+} iobind__next;
 
 typedef struct iobind__input {
   iobind_input_mode mode;
   iobind_tensor *bound;     /* what ORT reads; NULL: not set. A reference is held, as on the next two */
   iobind_tensor *source;    /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
   iobind_event *event;      /* the producer's */
-  iobind__damage damage;    /* of a carried state */
+  iobind__next next;        /* what the next run reads */
   iobind__dims past;        /* the dims of the tensor that was released, for which REUSE outputs have memory */
   size_t carry;             /* its carry's index + 1; 0: not carried */
   iobind__length_name name; /* of its lengths, by the caller */
@@ -80,7 +81,6 @@ typedef struct iobind__carry {
   size_t output;
   size_t input;
   iobind_carry_mode mode;
-  bool due;                  /* a run has finished since the input was bound: the output is the next state */
   iobind_tensor *buffers[2]; /* SWAP: the buffers that the runs write in turn; references are held */
 } iobind__carry;
 
@@ -276,6 +276,13 @@ static inline iobind_status iobind__binding_must_be_idle(iobind_binding *binding
 
 /* ---- input.c ---- */
 
+/* The last run's output is not the next state any more. */
+static inline void iobind__input_drop_result(iobind__input *input) {
+  if (input->next == IOBIND__NEXT_RESULT) {
+    input->next = IOBIND__NEXT_BOUND;
+  }
+}
+
 void iobind__input_clear(iobind__input *input);
 
 /* Hold the memory that the caller has bound to an input, so that host access is ordered after the runs that use it. Must be
@@ -459,8 +466,8 @@ void iobind__carry_note_failure(iobind_binding *binding);
 /* The same after a failure of runs in flight. `is_chain`: a run has read what another one has left, and which one failed is unknown. */
 void iobind__carry_note_flight(iobind_binding *binding, bool is_chain);
 
-/* The state that the input reads is undefined, unless it is damaged more already. */
-void iobind__carry_spoil(iobind_binding *binding, size_t input, iobind__damage damage);
+/* The state is TORN or LOST, if it is not worse already. */
+void iobind__carry_spoil(iobind_binding *binding, size_t input, iobind__next next);
 
 /* A verified run's results are wrong: the states that it has written in place are lost. */
 void iobind__carry_note_wrong(iobind_binding *binding);
@@ -476,6 +483,11 @@ iobind_status iobind__carry_stage(iobind_binding *binding, iobind_error *error);
 /* Is the tensor one of the carry's two buffers? */
 static inline bool iobind__carry_has_buffer(const iobind__carry *carry, const iobind_tensor *tensor) {
   return tensor == carry->buffers[0] || tensor == carry->buffers[1];
+}
+
+/* Is the last run's output the next state? */
+static inline bool iobind__carry_is_due(const iobind_binding *binding, const iobind__carry *carry) {
+  return binding->inputs[carry->input].next == IOBIND__NEXT_RESULT;
 }
 
 /* The carry of an input or output; NULL: none. */

@@ -1,12 +1,13 @@
 /* Failures in the middle of an asynchronous run or a pipeline: which calls return them, what is lost, and that all works afterwards. A row
  * that is not in a table fails a run when it is looked up, long after the call has returned. */
-#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#define _GNU_SOURCE /* gettid, nanosleep */
 #include "stage.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "gate.h"
 #include "models.h"
 #include "vdev.h"
 #include "../rig/calls.h"
@@ -501,6 +502,57 @@ static void run_behind_a_run(void **state) {
   iobind_session_destroy(session);
 }
 
+enum { VOICES_INPUTS = 5, VOICES_COUNT = 4 };
+
+static iobind_binding *count_runs(iobind_session *session, int64_t first, iobind_carry_mode mode) {
+  static const int64_t dims[VOICES_INPUTS][3] = {{1, 2}, {0}, {2, 1, 2}, {1, 2}, {1, 1}};
+  static const size_t ranks[VOICES_INPUTS] = {2, 0, 3, 2, 2};
+  static const int64_t zeros[4];
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (size_t i = 0; i < VOICES_INPUTS; i++) {
+    iobind_tensor *made;
+    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+    iobind_dtype dtype = i == VOICES_COUNT ? IOBIND_DTYPE_INT64 : IOBIND_DTYPE_FLOAT32;
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, dtype, dims[i], ranks[i], &made, &fault));
+    expect_ok(iobind_tensor_get_info(made, &info, &fault));
+    expect_ok(iobind_tensor_write(made, 0, zeros, info.bytes, NULL, &fault));
+    expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
+    iobind_tensor_release(made);
+  }
+  expect_ok(iobind_binding_write_input(binding, VOICES_COUNT, &first, sizeof first, NULL, &fault));
+  expect_ok(iobind_binding_carry(binding, VOICES_COUNT, VOICES_COUNT, mode, &fault));
+  return binding;
+}
+
+/* Two runs are in flight, and the one that reads 1 fails: the second one, which has read what the first one left, or the first one, after which
+ * a thread of iobind makes no second one, so that the state is the one before both. */
+static void chain_fails(int64_t first, iobind_carry_mode mode, iobind_status next) {
+  iobind_session *session = fixture_session(runtime, device, "voices width=2 limit=1");
+  iobind_binding *binding = count_runs(session, first, mode);
+  iobind_stream *stream;
+  gate held;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  gate_close(&held, stream);
+  expect_ok(iobind_binding_run(binding, stream, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
+  BEHIND_GATE(&held, IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
+  expect(next, iobind_binding_run(binding, NULL, &fault));
+  iobind_binding_destroy(binding);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
+static void states_of_a_chain(void **state) {
+  (void)state;
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_SWAP; mode++) {
+    chain_fails(0, (iobind_carry_mode)mode, IOBIND_ERROR_INVALID_STATE);
+    if (is_device("cpu")) {
+      chain_fails(1, (iobind_carry_mode)mode, IOBIND_ERROR_RUNTIME);
+    }
+  }
+}
+
 /* ---- pipelines ---- */
 
 static iobind_pipeline *make_pipeline(uint32_t flags) {
@@ -638,6 +690,7 @@ static void pipeline_given_up(void **state) {
       {#spec ": given up", given_up, start, stop, #spec},                                                                   \
       {#spec ": event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, #spec},                       \
       {#spec ": run behind a run", run_behind_a_run, start, stop, #spec},                                                   \
+      {#spec ": states of a chain", states_of_a_chain, start, stop, #spec},                                                 \
       {#spec ": pipeline fails", pipeline_fails, start, stop, #spec}, {                                                     \
 #spec ": pipeline given up", pipeline_given_up, start, stop, #spec                                                      \
   }
