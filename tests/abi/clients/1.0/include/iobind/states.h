@@ -51,11 +51,11 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_restore_state(iobind_bindin
  *  - The first call for an axis loads the generated model.
  *  @param axis   of each carried state; they must have the same number of rows there
  *  @param rows   `count` old rows; a row may occur several times, or not at all. `count` may differ from the present number of
- *                rows, unless the session captures graphs
+ *                rows, unless the model fixes it or the session captures graphs
  *  @return OK; INVALID_ARGUMENT a row is out of range, or `count` is 0; SHAPE a state does not have the axis, or another number of
- *          rows; NOT_SUPPORTED another number of rows in a session that captures graphs; INVALID_STATE as for
- *          iobind_binding_save_state, or a run is in flight; OUT_OF_MEMORY; RUNTIME. An error has the effects of an error of
- *          iobind_binding_restore_state
+ *          rows, or the model fixes another number than `count`; NOT_SUPPORTED another number of rows in a session that captures
+ *          graphs; INVALID_STATE as for iobind_binding_save_state, or a run is in flight; OUT_OF_MEMORY; RUNTIME. An error has the
+ *          effects of an error of iobind_binding_restore_state
  *  @threads serial for the binding   @blocks yes   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_reorder_state(iobind_binding *binding, size_t axis, const int64_t *rows,
                                                                    size_t count, iobind_error *error);
