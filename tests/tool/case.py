@@ -15,11 +15,14 @@ FAILED, MISUSED = 1, 2
 
 class Case(unittest.TestCase):
     maxDiff = None
+    software_gpu = False  # in each process that checks all devices, WebGPU's software driver takes longer than all else
 
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="iobind-cli-")
         cls.environment = dict(os.environ, ORT_DISABLE_TELEMETRY="1", HOME=cls.folder)
+        if not cls.software_gpu:
+            cls.environment["ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER"] = "0"
         cls.environment.pop("NO_COLOR", None)
         cls.environment.pop("COLUMNS", None)
 

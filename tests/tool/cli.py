@@ -103,6 +103,8 @@ class Usage(Case):
 # ---- the machine ------------------------------------------------------------------------------------------------------
 
 class Machine(Case):
+    software_gpu = True
+
     def test_doctor(self):
         report = self.good_json("doctor")
         self.assertTrue(report["ok"])
@@ -177,9 +179,10 @@ class Machine(Case):
             self.assertEqual(process.wait(), 0, process.stderr.read())
             process.stderr.close()
             return text
-        self.assertIn(b"\x1b[32m", on_terminal(self.environment))
-        self.assertNotIn(b"\x1b", on_terminal(dict(self.environment, NO_COLOR="1")))
-        self.assertNotIn("\x1b", self.good("devices", "--check"))
+        environment = dict(self.environment, ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER="0")
+        self.assertIn(b"\x1b[32m", on_terminal(environment))
+        self.assertNotIn(b"\x1b", on_terminal(dict(environment, NO_COLOR="1")))
+        self.assertNotIn("\x1b", self.good("devices", "--check", env=environment))
 
     def test_verbose_logs_to_stderr(self):
         result = self.call("devices", "-v")
@@ -781,6 +784,8 @@ class Archives(Case):
 # ---- a device that is not the host ------------------------------------------------------------------------------------
 
 class WebGpu(Case):
+    software_gpu = True
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

@@ -27,6 +27,8 @@ def windows_library(*needed):
 
 
 class Doctor(Case):
+    software_gpu = True
+
     def setUp(self):
         self.made = self.path(self.id().rsplit(".", 1)[1])
         os.makedirs(self.made + "/ep")
@@ -157,6 +159,8 @@ class Doctor(Case):
 
 class Gpus(Case):
     """What ONNX Runtime lists of hardware that only seems to be there (tests/fakegpu/with-gpus), and what is missing."""
+
+    software_gpu = True
 
     def run_with(self, *hardware, words=()):
         ran = subprocess.run([WITH_GPUS, *hardware, "--", TOOL, "doctor", *words], capture_output=True, text=True, timeout=120,
