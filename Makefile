@@ -131,7 +131,7 @@ check-format:
 # Without the tool, the examples and the Python module: their tests have the label "product".
 build-dev:
 	@cmake --preset dev >/dev/null
-	@cmake --build --preset dev --target tests/all fuzz/all bench/all
+	@cmake --build --preset dev --target tests/all fuzz/all test_tool_figures
 
 build-product:
 	@cmake --preset release-tests >/dev/null
