@@ -3,6 +3,7 @@
 
 usage: cpp.py compile COMPILER STANDARD LIBRARY MAKE-MODEL   the tests and the examples, without a warning, with exceptions and
                                                              without, on the CPU and on the virtual accelerator
+       cpp.py quick COMPILER STANDARD LIBRARY MAKE-MODEL     the same, not optimized
        cpp.py cost COMPILER LIBRARY MAKE-MODEL               the instructions of a run against C's (callgrind), for bench/worst
        cpp.py ort COMPILER LIBRARY MAKE-MODEL               the example with Ort::Value, over ORT's headers: those that
                                                              scripts/get-onnxruntime-headers fetches, or those in the folder
@@ -68,7 +69,7 @@ def build(compiler, standard, library, source, program, *flags):
         f"-Wl,-rpath,{folder}", "-o", program)
 
 
-def compile_with(compiler, standard, library, make_model):
+def compile_with(compiler, standard, library, make_model, *more):
     if not shutil.which(compiler):
         leave(f"no compiler '{compiler}' here")
     with tempfile.TemporaryDirectory() as name:
@@ -82,7 +83,7 @@ def compile_with(compiler, standard, library, make_model):
             run(compiler, f"-std={standard}", *WARNINGS, *STRICTEST[compiler], f"-I{PROJECT / 'include'}", "-fsyntax-only", only)
         oldest = standard == "c++17"  # the rest is the same in every version
         for flags in ([], ["-fno-exceptions", "-fno-rtti"]) if oldest else ([],):
-            build(compiler, standard, library, HERE / "cpp_test.cpp", folder / "cpp_test", *flags)
+            build(compiler, standard, library, HERE / "cpp_test.cpp", folder / "cpp_test", *flags, *more)
             for device in ("cpu", "vdev"):
                 run(folder / "cpp_test", models["scale"], models["decoder"], models["pair"], device)
         if oldest:
@@ -94,6 +95,10 @@ def compile_with(compiler, standard, library, make_model):
             if came != said:
                 sys.exit(f"{example} on {device}: expected {said!r}, got {came!r}")
     print(f"{compiler} {standard}: no warning, and right")
+
+
+def quick(*arguments):
+    compile_with(*arguments, "-O0")
 
 
 def with_ort(compiler, library, make_model):
@@ -218,7 +223,7 @@ def wrapped():
 
 
 def main():
-    commands = {"compile": (compile_with, 4), "cost": (cost, 3), "ort": (with_ort, 3), "mistakes": (mistakes, 3),
+    commands = {"compile": (compile_with, 4), "quick": (quick, 4), "cost": (cost, 3), "ort": (with_ort, 3), "mistakes": (mistakes, 3),
                 "refused": (refused, 1), "aborts": (aborts, 2), "mixed": (mixed, 2), "wrapped": (wrapped, 0)}
     command, count = commands.get(sys.argv[1] if len(sys.argv) > 1 else "", (None, 0))
     if command is None or len(sys.argv) - 2 != count:

@@ -105,6 +105,7 @@ class Tree:
             if path.suffix not in BINARY:
                 self.text[name] = path.read_text(encoding="utf-8", errors="replace")
         self.problems = []
+        self.resolved = {}
 
     def fault(self, name, message, line=None):
         self.problems.append(f"{name}:{line}: {message}" if line else f"{name}: {message}")
@@ -115,7 +116,13 @@ class Tree:
 
     def resolve(self, name, included):
         """The file of the tree that an #include "..." means, looked for as a compiler does; None for a foreign one."""
-        for folder in [pathlib.PurePosixPath(name).parent.as_posix()] + INCLUDE_PATH:
+        folder = pathlib.PurePosixPath(name).parent.as_posix()
+        if (folder, included) not in self.resolved:
+            self.resolved[folder, included] = self.look_up(folder, included)
+        return self.resolved[folder, included]
+
+    def look_up(self, own, included):
+        for folder in [own] + INCLUDE_PATH:
             candidate = (self.root / folder / included).resolve()
             if candidate.is_relative_to(self.root) and candidate.is_file():
                 return candidate.relative_to(self.root).as_posix()
@@ -232,6 +239,7 @@ class Tree:
     def check_language(self):
         language = tomllib.loads(LANGUAGE.read_text(encoding="utf-8"))
         words = {word: re.compile(r"\b" + r"\s+".join(map(re.escape, word.split())) + r"\b", flags=re.I) for word in language["words"]}
+        self.any_word = re.compile("|".join(pattern.pattern for pattern in words.values()), flags=re.I)
         for name, text in self.text.items():
             if any(name == path or path.endswith("/") and name.startswith(path) for path in language["paths"]):
                 self.check_words(name, prose_of(text) if name.endswith(".md") else text, 1, language, words)
@@ -245,7 +253,7 @@ class Tree:
                 self.check_words(name, prose, line, language, words)
 
     def check_words(self, name, prose, line, language, words):
-        for word, pattern in words.items():
+        for word, pattern in words.items() if self.any_word.search(prose) else ():
             for match in pattern.finditer(prose):
                 self.fault(name, f"says '{word}'; write '{language['words'][word]}'", line + line_of(prose, match.start()) - 1)
 
