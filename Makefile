@@ -22,7 +22,8 @@
 # which start many processes, in an optimised build instead. Left out are tests with one of these labels, and all that depends on the
 # heap's layout, on time or on load has one:
 #   ci        make test-ci, in the debug build: it takes long and what it tests has a shorter test, or it needs another ONNX Runtime or a
-#             fuzzer; a test of many processes also has "release", and runs in both builds there
+#             fuzzer; or it is one case in a process of its own, which `make test` runs in one process with the program's other cases on that
+#             device; a test of many processes also has "release", and runs in both builds there
 #   vcuda     make test-ci, in each build: it needs vcuda, and most need the ONNX Runtime with CUDA's provider
 #   bench     make bench, in an optimised build: figures with a limit
 #   long      make test-all
@@ -31,6 +32,7 @@
 
 export ORT_DISABLE_TELEMETRY := 1
 jobs := $(shell nproc)
+jobs_that_wait := $(shell expr $(jobs) + 1)
 oldest_ort := 1.24.4
 newest_ort := 1.32.0
 too_old_ort := 1.23.2
@@ -137,8 +139,9 @@ build-product:
 	@cmake --preset release-tests >/dev/null
 	@cmake --build --preset release-tests --target product_tests
 
+# Some tests wait for threads of theirs: one more than there are cores keeps the cores busy.
 test-dev: build-dev
-	$(call run_tests,dev,dev) -LE '^(product|ci|vcuda|bench|long)$$' -j $(jobs)
+	$(call run_tests,dev,dev) -LE '^(product|ci|vcuda|bench|long)$$' -j $(jobs_that_wait)
 
 test-product: build-product
 	$(call run_tests,release-tests,product) -L '^product$$' -LE '^(ci|vcuda|bench|long)$$' -j $(jobs)
