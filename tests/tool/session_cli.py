@@ -97,6 +97,9 @@ class Session(Case):
                 events = json.load(file)
             self.assertEqual(command != "inspect", any(event["name"] == "model_run" for event in events))
             os.remove(path)
+        for command in COMMANDS:
+            self.refused(FAILED, "--profile: ONNX Runtime has not written " + self.path("missing/"), *self.words(command),
+                         "--device", "cpu", "--profile", self.path("missing/profile"))
 
     def test_refused(self):
         for option in ("--ep-option", "--config", "--run-config"):

@@ -175,7 +175,12 @@ static int read_profile(audit_job *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   tool_fault fault;
   const char *path = NULL;
-  if (iobind_session_end_profile(job->session, &path, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+  if (job->tool->wish.profile != NULL) {
+    int code = tool_end_profile(job->tool, job->session, &path);
+    if (code != TOOL_GO) return code;
+  } else if (iobind_session_end_profile(job->session, &path, &error) != IOBIND_OK) {
+    return tool_fail_error(job->tool, NULL, &error);
+  }
   job->kept_profile = path;
   if (job->profile < 0) job->profile = open(path, O_RDONLY | O_CLOEXEC); /* the file of --profile stays */
   bool read = profile_read(job->profile, path, &job->copies, &job->copy_count, &fault);

@@ -256,8 +256,8 @@ static int measure_row(bench *b, row *r, iobind_session *session, iobind_tensor 
 
 static int end_profile(const bench *b, row *r, iobind_session *session) {
   const char *path = NULL;
-  iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_session_end_profile(session, &path, &error) != IOBIND_OK) return tool_fail_error(&b->tool, "--profile", &error);
+  int code = tool_end_profile(&b->tool, session, &path);
+  if (code != TOOL_GO) return code;
   r->profile = strdup(path);
   return r->profile != NULL ? TOOL_GO : tool_fail(&b->tool, "out of memory");
 }

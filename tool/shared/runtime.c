@@ -254,13 +254,21 @@ iobind_status tool_run(iobind_session *session, iobind_tensor *const *inputs, si
   return iobind_session_run(session, &request, outputs, output_count, error);
 }
 
+int tool_end_profile(const tool_state *tool, iobind_session *session, const char **path) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_session_end_profile(session, path, &error) != IOBIND_OK) return tool_fail_error(tool, "--profile", &error);
+  if (access(*path, F_OK) != 0) { /* ORT reports no error if it cannot create the file */
+    return tool_fail(tool, "--profile: ONNX Runtime has not written %s: can a file be created in its directory?", *path);
+  }
+  return TOOL_GO;
+}
+
 int tool_report_profile(const tool_state *tool, iobind_session *session, tool_report *report) {
   const char *path = NULL;
-  iobind_error error = IOBIND_ERROR_INIT;
   if (tool->wish.profile == NULL) return TOOL_GO;
-  if (iobind_session_end_profile(session, &path, &error) != IOBIND_OK) return tool_fail_error(tool, "--profile", &error);
-  report_field(report, "profile", "profile", report_string(path), NULL);
-  return TOOL_GO;
+  int code = tool_end_profile(tool, session, &path);
+  if (code == TOOL_GO) report_field(report, "profile", "profile", report_string(path), NULL);
+  return code;
 }
 
 void tool_report_clock(const tool_state *tool, tool_report *report) {

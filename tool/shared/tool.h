@@ -204,6 +204,11 @@ int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_
 iobind_status tool_run(iobind_session *session, iobind_tensor *const *inputs, size_t input_count, iobind_tensor **outputs,
                        size_t output_count, iobind_error *error);
 
+/** End the profile of a session. Fails if ORT has not created its file.
+ *  @param path  valid until the session is destroyed
+ */
+int tool_end_profile(const tool_state *tool, iobind_session *session, const char **path);
+
 /** End the profile of --profile, and add its path to the report. */
 int tool_report_profile(const tool_state *tool, iobind_session *session, tool_report *report);
 
