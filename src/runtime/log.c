@@ -68,21 +68,17 @@ OrtLoggingLevel iobind__log_ort_level(int32_t level) {
   }
 }
 
-static void hand_on(iobind__log *log, int32_t level, const char *message) {
+void iobind__log_line(iobind__log *log, int32_t level, const char *format, ...) {
   pthread_rwlock_rdlock(&log->lock);
   if (log->function != NULL && level >= log->level) {
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    iobind__text_print(message, sizeof message, format, arguments);
+    va_end(arguments);
     log->function(log->context, level, message);
   }
   pthread_rwlock_unlock(&log->lock);
-}
-
-void iobind__log_line(iobind__log *log, int32_t level, const char *format, ...) {
-  char message[1024];
-  va_list arguments;
-  va_start(arguments, format);
-  iobind__text_print(message, sizeof message, format, arguments);
-  va_end(arguments);
-  hand_on(log, level, message);
 }
 
 void ORT_CALL iobind__log_from_ort(void *param, OrtLoggingLevel severity, const char *category, const char *logid,
