@@ -10,6 +10,8 @@
 #include "support/process.h"
 #include "support/system.h"
 
+enum { RUNTIME = 5 }; /* of CUDA, among the libraries */
+
 /* In the order in which they are loaded: each before those that need it. */
 static const struct nvidia_library {
   const char *stem;
@@ -24,7 +26,7 @@ static const struct nvidia_library {
     {"nvrtc", "cuda_nvrtc", {12, 13}, .needed = false},
     {"curand", "curand", {10, 10}, .needed = true},
     {"cufft", "cufft", {11, 12}, .windows = true},
-    {"cudart", "cuda_runtime", {12, 13}, .needed = true, .windows = true},
+    [RUNTIME] = {"cudart", "cuda_runtime", {12, 13}, .needed = true, .windows = true},
     {"cudnn", "cudnn", {9, 9}, .needed = true, .cudnn = true, .windows = true},
 };
 enum { LIBRARY_COUNT = sizeof libraries / sizeof libraries[0], OLDEST_CUDA = 12, NEWEST_CUDA = 13 };
@@ -225,7 +227,7 @@ static int needed_cuda(char *const *needed) {
   int cuda = 0;
   for (int version = OLDEST_CUDA; version <= NEWEST_CUDA; version++) {
     iobind__text runtime = {0};
-    add_file_name(&runtime, &libraries[LIBRARY_COUNT - 2], version);
+    add_file_name(&runtime, &libraries[RUNTIME], version);
     for (size_t i = 0; needed[i] != NULL; i++) {
       cuda = strcmp(needed[i], iobind__text_get(&runtime)) == 0 ? version : cuda;
     }
@@ -251,7 +253,7 @@ static int wanted_cuda(search *known) {
 
 /* Which CUDA to load: the newest whose runtime is found. */
 static int newest_cuda(search *self, bool loader, search *known) {
-  const struct nvidia_library *runtime = &libraries[LIBRARY_COUNT - 2];
+  const struct nvidia_library *runtime = &libraries[RUNTIME];
   for (int cuda = NEWEST_CUDA; cuda >= OLDEST_CUDA; cuda--) {
     if (load_one(self, runtime, cuda) || (loader && load_by_name(runtime, cuda))) {
       return cuda;
