@@ -84,7 +84,7 @@ typedef struct iobind__file_stamp {
 } iobind__file_stamp;
 bool iobind__file_stamp_get(const char *path, iobind__file_stamp *stamp); /* false: it cannot be read */
 
-/* A new file to write, which must not exist yet; NULL, with errno, if it cannot be created. */
+/* A new file to write, which must not exist yet; NULL if it cannot be created. */
 FILE *iobind__file_create(const char *path);
 bool iobind__file_finish(FILE *file);                        /* write all of it to the disk, and close it */
 bool iobind__file_replace(const char *from, const char *to); /* in one step, an existing file too */
