@@ -180,15 +180,15 @@ class Batch(_core.Batch):
             self._waiters.append(waiter)
             if self._is_stepping:
                 return
-            self._is_stepping = True
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(1, "iobind")
-        self._pool.submit(self._step_awaited)
+            self._pool.submit(self._step_awaited)
+            self._is_stepping = True
 
     def _step_awaited(self) -> None:
         rows, longest = self._awaited
         while True:
-            with contextlib.suppress(Error):  # each row reports it
+            with contextlib.suppress(Error, MemoryError):  # each row reports the error of its step
                 self._step(rows, longest, 0)
             with self._lock:
                 taken, self._waiters = self._waiters, []
@@ -204,7 +204,7 @@ class Batch(_core.Batch):
 
 class Row:
     """A stream of a batch, created by Batch.join(). row["x"] = array sets an input for its next step and raises as set(). At the end of a
-    block `with row:` the row leaves. If the program drops a row, it stays in the batch until the batch is closed."""
+    block `with row:` or `async with row:` the row leaves. If the program drops a row, it stays in the batch until the batch is closed."""
 
     __slots__ = ("batch", "_slot", "__weakref__")
 
@@ -303,6 +303,12 @@ class Row:
     def __exit__(self, *error: object) -> None:
         if not self.batch._is_closed and self._slot in self.batch._rows:
             self.leave()
+
+    async def __aenter__(self) -> Row:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.to_thread(self.__exit__)
 
     def __repr__(self) -> str:
         has_left = self._slot not in self.batch._rows

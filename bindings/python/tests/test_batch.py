@@ -545,6 +545,33 @@ def test_cancelling_a_task_leaves_the_row_whole():
     assert reported == []
 
 
+def test_a_row_of_an_asynchronous_block():
+    async def count(batch):
+        async with batch.join() as row:
+            return (await row.step({"x": one(3)}))["y"].numpy().item()
+
+    with counting() as batch:
+        assert asyncio.run(count(batch)) == 3 and batch.info()["row_count"] == 0
+
+
+def test_no_memory_for_the_list_of_a_step(monkeypatch):
+    """The step itself was made, and later rows are served."""
+    step, failures = iobind.Batch._step, [MemoryError()]
+
+    def fail_once(batch, *limits):
+        made = step(batch, *limits)
+        if failures:
+            raise failures.pop()
+        return made
+
+    async def count(row):
+        return [(await row.step({"x": one(1)}))["y"].numpy().item() for _ in range(2)]
+
+    monkeypatch.setattr(iobind.Batch, "_step", fail_once)
+    with counting() as batch:
+        assert asyncio.run(asyncio.wait_for(count(batch.join()), 60)) == [1, 2]
+
+
 def test_closing_ends_what_is_awaited():
     async def closed():
         batch = counting(longest=1000)
