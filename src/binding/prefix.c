@@ -23,8 +23,18 @@ bool iobind__prefix_can_copy(const iobind_tensor *tensor) {
   return tensor->place->addressable && iobind_dtype_get_bits((int32_t)tensor->dtype) % 8 == 0;
 }
 
+/* Are rows whole bytes? Elements of 4 bits or less share bytes. */
+static bool has_whole_rows(const iobind__prefix *self, const iobind_tensor *state) {
+  size_t bits = iobind_dtype_get_bits((int32_t)state->dtype) % 8;
+  for (size_t i = self->axis + 1; i < state->rank; i++) {
+    bits = bits * (size_t)state->dims[i] % 8;
+  }
+  return bits == 0;
+}
+
 bool iobind__prefix_fits(const iobind__prefix *self, const iobind_tensor *state, const iobind_tensor *into) {
-  bool fits = into->dtype == state->dtype && into->rank == state->rank && into->dims[self->axis] >= self->length;
+  bool fits = into->dtype == state->dtype && into->rank == state->rank && into->dims[self->axis] >= self->length &&
+              has_whole_rows(self, state);
   for (size_t i = 0; fits && i < state->rank; i++) {
     fits = i == self->axis || into->dims[i] == state->dims[i];
   }
@@ -78,6 +88,12 @@ static iobind_status write_zeros(iobind_tensor *tensor, iobind_error *error) {
 
 iobind_status iobind__prefix_widen(const iobind__cache *from, iobind_tensor **out, iobind_error *error) {
   iobind_tensor *made;
+  if (!has_whole_rows(from->prefix, from->tensor)) {
+    return iobind__fail(error, IOBIND_ERROR_SHAPE,
+                        "binding_restore_state: '%s': expected the saved capacity %lld, got %lld: rows of %s share bytes",
+                        from->session->inputs[from->input].label, (long long)from->tensor->dims[from->prefix->axis],
+                        (long long)from->prefix->capacity, iobind_dtype_get_name((int32_t)from->tensor->dtype));
+  }
   IOBIND__TRY(iobind__input_make_cache(from, from->prefix->capacity, &made, error));
   iobind_status status = write_zeros(made, error);
   if (status != IOBIND_OK) {

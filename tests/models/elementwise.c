@@ -112,6 +112,12 @@ void build_cast(builder *b) {
   builder_node_begin(b, "Cast", "x", "y");
   onnx_attribute_int(&b->writer, "to", to);
   builder_node_end(b);
+  if (builder_int(b, "length", 0) != 0) {
+    const test_shape one = {.dims = {1}, .rank = 1};
+    builder_input(b, "length", ONNX_INT64, &one);
+    builder_output(b, "same", ONNX_INT64, &one);
+    builder_node(b, "Identity", "length", "same");
+  }
 }
 
 void build_multi(builder *b) {

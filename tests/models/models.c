@@ -13,7 +13,7 @@ const model_kind model_kinds[] = {
     {"join", "z = texts of x, each with that of y behind it  [dims=n]", build_join},
     {"scale", "y = x * factor  [dtype=float32 dims=n factor=2 binary=1]", build_scale},
     {"outer", "z[rows,columns] = x[rows,1] * y[1,columns]  [dtype=float32 rows=rows columns=columns]", build_outer},
-    {"cast", "y = x in another type  [from=float32 to=float16 dims=n]", build_cast},
+    {"cast", "y = x in another type; length=1: same = length  [from=float32 to=float16 dims=n length=0]", build_cast},
     {"multi", "sum = x + x, product = x * x, same = x  [dtype=float32 dims=n]", build_multi},
     {"pair", "sum = x + y, product = x * y  [dtype=float32 dims=n]", build_pair},
     {"unused", "y = x + x; the input `unused` is read by nothing  [dtype=float32 dims=n]", build_unused},

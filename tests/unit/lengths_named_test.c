@@ -461,12 +461,46 @@ static void that_the_caller_writes(void **state) {
   close_cache(&self);
 }
 
+/* Of an odd number of elements of 4 bits, a row is not whole bytes. */
+static void of_packed_numbers(void **state) {
+  (void)state;
+  for (int64_t width = 3; width <= 4; width++) {
+    cache self = {.session = session_of("cast from=int4 to=int4 dims=n,width length=1", 0)};
+    const int64_t dims[] = {CAPACITY, width};
+    const int64_t wider[] = {2 * CAPACITY, width};
+    iobind_state *saved;
+    iobind_tensor *more;
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT4, dims, 2, &self.state, &fault));
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT4, wider, 2, &more, &fault));
+    expect_ok(iobind_binding_create(self.session, &self.binding, &fault));
+    expect_ok(iobind_binding_set_input(self.binding, 0, IOBIND_INPUT_RESIDENT, self.state, NULL, &fault));
+    expect_ok(iobind_binding_carry(self.binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
+    name(self.binding, 0, IOBIND_LENGTH_CACHE, 0);
+    name(self.binding, 1, IOBIND_LENGTH_BEFORE, 0);
+    expect_ok(write_length(self.binding, 1, 2, NULL, &fault));
+    expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+    expect_ok(iobind_binding_save_state(self.binding, &saved, &fault));
+    expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+    expect_ok(iobind_binding_set_input(self.binding, 0, IOBIND_INPUT_RESIDENT, more, NULL, &fault));
+    if (width == 3) {
+      expect(IOBIND_ERROR_SHAPE, iobind_binding_restore_state(self.binding, saved, &fault));
+      expect_words("expected the saved capacity 16, got 32: rows of int4 share bytes");
+    } else {
+      expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+    }
+    iobind_tensor_release(more);
+    iobind_state_release(saved);
+    close_cache(&self);
+  }
+}
+
 static const struct CMUnitTest tests[] = {
     {"cpu: written and counted", written_and_counted, stage_open, stage_close, "cpu"},
     {"vdev: written and counted", written_and_counted, stage_open, stage_close, "vdev"},
     {"vdev: where graphs are captured", where_graphs_are_captured, stage_open, stage_close, "vdev"},
     {"cpu: of each type", of_each_type, stage_open, stage_close, "cpu"},
     {"vdev: of each type", of_each_type, stage_open, stage_close, "vdev"},
+    {"of packed numbers", of_packed_numbers, stage_open, stage_close, "cpu"},
     {"cpu: rewound", rewound, stage_open, stage_close, "cpu"},
     {"vdev: rewound", rewound, stage_open, stage_close, "vdev"},
     {"cpu: saved and restored", saved_and_restored, stage_open, stage_close, "cpu"},
