@@ -4,31 +4,14 @@
 
 static const char what[] = "binding_reorder_state";
 
-/* May the next run read states of so many rows? */
-static iobind_status check_count(const iobind__mover *self, size_t axis, size_t count, iobind_error *error) {
-  for (size_t i = 0; i < self->count; i++) {
-    const iobind__pair pair = iobind__binding_view_carry(self->binding, i);
-    const iobind__value *value = &iobind__binding_session(self->binding)->inputs[pair.input];
-    int64_t fixed = value->has_shape ? value->dims[axis] : -1;
-    if (fixed >= 0 && (uint64_t)fixed != count) {
-      return iobind__fail(error, IOBIND_ERROR_SHAPE,
-                          "%s: '%s': the model fixes axis %zu to %lld: expected as many rows, got %zu", what, value->label,
-                          axis, (long long)fixed, count);
-    }
-  }
-  return IOBIND_OK;
-}
-
-static iobind_status check_rows(const iobind__mover *self, size_t axis, const iobind__rows *by, iobind_error *error) {
+static iobind_status check_rows(const iobind__mover *self, const iobind__rows *by, iobind_error *error) {
   const iobind_session *session = iobind__binding_session(self->binding);
   int64_t extent;
   IOBIND__TRY(iobind__mover_measure(self, &extent, error));
-  IOBIND__TRY(check_count(self, axis, by->count, error));
   for (size_t i = 0; i < by->count; i++) {
     if (by->rows[i] < 0 || by->rows[i] >= extent) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                          "%s: row %zu: expected one of the %lld rows of the states, got %lld", what, i, (long long)extent,
-                          (long long)by->rows[i]);
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: row %zu: the states have %lld rows, got row %lld", what, i,
+                          (long long)extent, (long long)by->rows[i]);
     }
   }
   if (session->graphs.limit > 0 && (int64_t)by->count != extent) {
@@ -87,7 +70,7 @@ static iobind_status reorder(iobind__mover *self, size_t axis, const iobind__row
     self->axes[i] = axis;
   }
   IOBIND__TRY(iobind__mover_peek(self, error));
-  IOBIND__TRY(check_rows(self, axis, by, error));
+  IOBIND__TRY(check_rows(self, by, error));
   iobind__used used;
   IOBIND__TRY(find_used(self, axis, by, &used, error));
   iobind_status status = iobind__mover_move(self, by, 0, error);

@@ -218,7 +218,18 @@ static void of_an_empty_batch(void **state) {
   expect_ok(iobind_binding_set_input(self.binding, 0, IOBIND_INPUT_RESIDENT, empty, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 1, (int64_t[]){0}, 0, NULL, &fault));
   expect_words("expected 1 length for all, or one for each, got 0");
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_reorder_state(self.binding, 0, (int64_t[]){0}, 1, &fault));
+  expect_words("row 0: the states have 0 rows, got row 0");
   iobind_tensor_release(empty);
+  close_cache(&self);
+}
+
+static void reordered_to_other_dims_than_the_models(void **state) {
+  (void)state;
+  cache self = open_uneven(two, IOBIND_CARRY_MOVE);
+  expect(IOBIND_ERROR_SHAPE, iobind_binding_reorder_state(self.binding, 0, (int64_t[]){1, 0, 1}, 3, &fault));
+  expect_words("binding_reorder_state: ");
+  append_each(&self, 1, 7, NULL);
   close_cache(&self);
 }
 
@@ -353,6 +364,7 @@ static const struct CMUnitTest tests[] = {
     ON_BOTH(saved),
     ON_BOTH(reordered),
     ON_BOTH(of_an_empty_batch),
+    {"cpu: reordered_to_other_dims", reordered_to_other_dims_than_the_models, stage_open, stage_close, "cpu"},
     {"cpu: reordered_along_the_length", reordered_along_the_length, stage_open, stage_close, "cpu"},
     ON_BOTH(in_flight),
     {"vdev: that_fail_late", that_fail_late, stage_open, stage_close, "vdev"},
