@@ -81,7 +81,7 @@ typedef struct iobind_state_kind_info {
 
 /** Get the kind of the state that an output leaves for an input, and how it is carried by default. The first call for a session reads
  *  the graph from the model's file, without the weights. The kind is UNKNOWN in these cases:
- *  - The graph does not show it, or the file is in ORT's own format.
+ *  - The graph does not show it, or shows that the output is not the state of that input; or the file is in ORT's own format.
  *  - The session was created by other code, or from memory without IOBIND_SESSION_IDENTIFY.
  *  @param output  index of the session's output
  *  @param input   index of the session's input
