@@ -31,11 +31,11 @@ static iobind_status check_kind(iobind_batch *batch, bool is_for_all, size_t ind
   }
   const bool is_feed = find_feed(batch, index) != NULL;
   if (is_feed && is_for_all) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' has a batch axis: set it for each slot", what, label);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' has a batch axis: set it for each row", what, label);
   }
   if (!is_feed && !is_for_all) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                        "%s: '%s' has no batch axis: set it once, for the slot IOBIND_BATCH_ALL", what, label);
+                        "%s: '%s' has no batch axis: set it once, for all rows (IOBIND_BATCH_ALL)", what, label);
   }
   return IOBIND_OK;
 }
@@ -182,7 +182,7 @@ static iobind_status check(const iobind_batch *batch, const char *what, iobind_e
   for (size_t i = 0; i < batch->session->input_count; i++) {
     if (batch->input_axes[i] == IOBIND_BATCH_NO_AXIS && batch->shared[i] == NULL) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                          "%s: '%s', which all rows share, is not set: iobind_batch_set_input for IOBIND_BATCH_ALL", what,
+                          "%s: '%s', which all rows share, is not set: set it for all rows (IOBIND_BATCH_ALL)", what,
                           batch->session->inputs[i].label);
     }
   }

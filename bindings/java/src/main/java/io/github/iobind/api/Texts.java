@@ -61,7 +61,7 @@ final class Texts {
       Map.entry("inter_op_threads", "interOp"), Map.entry("ort_library", "ortLibrary"), Map.entry("ort_api", "ortApi"),
       Map.entry("ort_api_base", "ortApiBase"), Map.entry("ort_session", "ortSession"), Map.entry("ort_value", "ortValue"),
       Map.entry("input_axes", "Options.inputAxis"), Map.entry("output_axes", "Options.outputAxis"),
-      Map.entry("most_rows", "mostRows"), Map.entry("IOBIND_BATCH_ALL", "all rows, by setShared"),
+      Map.entry("most_rows", "mostRows"), Map.entry("IOBIND_BATCH_ALL", "setShared"), Map.entry("IOBIND_BATCH_NO_AXIS", "none"),
       Map.entry("IOBIND_SESSION_PLACEMENT", "Options.placement"), Map.entry("IOBIND_SESSION_STRICT", "Options.strict"),
       Map.entry("IOBIND_RUNTIME_SOFTWARE_DEVICES", "OrtRuntimeFFM.Options.softwareDevices"),
       Map.entry("IOBIND_RUNTIME_POOLS", "OrtRuntimeFFM.Options.pools"),

@@ -418,8 +418,10 @@ class BatchTest {
       assertTrue(refused(OrtStatus.SHAPE, () -> row.setInput("x", new float[2 * WIDTH], 2, WIDTH)).getMessage().startsWith("setInput: 'x'"));
       refused(OrtStatus.SHAPE, () -> row.setInput("x", new float[5], 1, 5));
       assertTrue(refused(OrtStatus.INVALID_ARGUMENT, () -> row.setInput("b", new float[WIDTH], 1, WIDTH)).getMessage().contains("join takes the first one"));
-      assertTrue(refused(OrtStatus.INVALID_ARGUMENT, () -> row.setInput("gain", new float[1])).getMessage().contains("setShared"));
-      refused(OrtStatus.INVALID_ARGUMENT, () -> batch.setShared("x", new float[WIDTH], 1, WIDTH));
+      assertTrue(refused(OrtStatus.INVALID_ARGUMENT, () -> row.setInput("gain", new float[1])).getMessage()
+          .endsWith("has no batch axis: set it once, for all rows (setShared)"));
+      assertTrue(refused(OrtStatus.INVALID_ARGUMENT, () -> batch.setShared("x", new float[WIDTH], 1, WIDTH)).getMessage()
+          .endsWith("has a batch axis: set it for each row"));
       refused(OrtStatus.INVALID_ARGUMENT, () -> row.setInput("x", MemorySegment.ofArray(new float[WIDTH]), 1, WIDTH));
       Arena arena = Arena.ofConfined();
       MemorySegment segment = arena.allocate(4 * WIDTH);
