@@ -243,8 +243,8 @@ void iobind__carry_note_flight(iobind_binding *binding, bool is_chain) {
   iobind__carry_note_failure(binding);
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
-    bool is_advanced =
-        !iobind__carry_is_due(binding, carry); /* for a run that was not made: the input is what the failed run has left */
+    /* it was advanced for a run that was not made: the input is what the failed run has left */
+    bool is_advanced = !iobind__carry_is_due(binding, carry);
     if (carry->mode != IOBIND_CARRY_IN_PLACE && (is_chain || is_advanced)) {
       iobind__carry_spoil(binding, carry->input, IOBIND__NEXT_LOST);
     }

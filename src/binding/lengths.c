@@ -382,8 +382,9 @@ iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t len
   IOBIND__TRY(iobind__used_cut(&binding->lengths.now, length, name, &shorter, error));
   for (size_t i = 0; i < binding->carry_count; i++) {
     iobind__input *input = &binding->inputs[binding->carries[i].input];
-    input->next =
-        input->next == IOBIND__NEXT_TORN ? IOBIND__NEXT_BOUND : input->next; /* the table was changed when it became TORN */
+    if (input->next == IOBIND__NEXT_TORN) { /* the table was changed when it became so */
+      input->next = IOBIND__NEXT_BOUND;
+    }
   }
   if (binding->results.state == IOBIND__RESULTS_FAILED) {
     iobind__results_drop(binding, NULL); /* of runs beyond the length: a saved state must not contain them */
