@@ -19,28 +19,23 @@ size_t iobind__registry_count(const iobind__registry *self, iobind__graph_life l
   return count;
 }
 
-/* The first entry of this life, or NULL. */
-static iobind__captured *find(const iobind__registry *self, iobind__graph_life life) {
+/* An entry that no graph has; NULL: out of memory. */
+static iobind__captured *find_entry(iobind__registry *self) {
   iobind__captured *one = atomic_load(&self->list);
-  while (one != NULL && atomic_load(&one->life) != life) {
+  while (one != NULL && atomic_load(&one->life) != IOBIND__GRAPH_GONE) {
     one = one->next;
   }
-  return one;
-}
-
-static iobind__captured *add_entry(iobind__registry *self) {
-  iobind__captured *made = calloc(1, sizeof *made);
+  iobind__captured *made = one == NULL ? calloc(1, sizeof *made) : NULL;
   if (made != NULL) {
     made->next = atomic_load(&self->list);
     atomic_store(&self->list, made);
   }
-  return made;
+  return one != NULL ? one : made;
 }
 
 iobind_status iobind__registry_add(iobind_session *session, iobind__captured **out, iobind_error *error) {
   iobind__registry *self = &session->graphs;
-  iobind__captured *captured = find(self, IOBIND__GRAPH_GONE);
-  captured = captured != NULL ? captured : add_entry(self);
+  iobind__captured *captured = find_entry(self);
   if (captured == NULL) {
     return iobind__out_of_memory(error, "binding_run");
   }
@@ -105,27 +100,23 @@ static bool has_released(iobind_session *session, const iobind__captured *captur
 }
 
 /* Also one whose capture failed: a later run of its number would return OK and write nothing. */
-static void release_all(iobind_session *session, iobind__graph_life life) {
-  bool may_release = !iobind__process_is_forked() && iobind__guard_may_free(session->inside);
-  iobind__captured *captured = find(&session->graphs, life);
-  while (captured != NULL) {
-    bool is_kept = may_release && !has_released(session, captured) && life == IOBIND__GRAPH_DEAD;
-    atomic_store(&captured->life, is_kept ? IOBIND__GRAPH_KEPT : IOBIND__GRAPH_GONE);
-    if (is_kept) {
-      tell_kept(session);
-    }
-    captured = find(&session->graphs, life);
-  }
-}
-
 void iobind__registry_release_dead(iobind_session *session) {
-  release_all(session, IOBIND__GRAPH_FAILED);
-  release_all(session, IOBIND__GRAPH_DEAD);
+  for (iobind__captured *one = atomic_load(&session->graphs.list); one != NULL; one = one->next) {
+    iobind__graph_life life = atomic_load(&one->life);
+    if (life == IOBIND__GRAPH_DEAD || life == IOBIND__GRAPH_FAILED) {
+      bool may_release = !iobind__process_is_forked() && iobind__guard_may_free(session->inside);
+      bool is_kept = may_release && !has_released(session, one) && life == IOBIND__GRAPH_DEAD;
+      atomic_store(&one->life, is_kept ? IOBIND__GRAPH_KEPT : IOBIND__GRAPH_GONE);
+      if (is_kept) {
+        tell_kept(session);
+      }
+    }
+  }
 }
 
 void iobind__registry_try_release_dead(iobind_session *session) {
   const iobind__registry *self = &session->graphs;
-  bool any = find(self, IOBIND__GRAPH_FAILED) != NULL || find(self, IOBIND__GRAPH_DEAD) != NULL;
+  bool any = iobind__registry_count(self, IOBIND__GRAPH_DEAD) + iobind__registry_count(self, IOBIND__GRAPH_FAILED) > 0;
   if (any && iobind__session_try_enter(session)) {
     iobind__registry_release_dead(session);
     iobind__session_leave(session);

@@ -502,36 +502,15 @@ static void run_behind_a_run(void **state) {
   iobind_session_destroy(session);
 }
 
-enum { VOICES_INPUTS = 5, VOICES_COUNT = 4 };
-
-static iobind_binding *count_runs(iobind_session *session, int64_t first, iobind_carry_mode mode) {
-  static const int64_t dims[VOICES_INPUTS][3] = {{1, 2}, {0}, {2, 1, 2}, {1, 2}, {1, 1}};
-  static const size_t ranks[VOICES_INPUTS] = {2, 0, 3, 2, 2};
-  static const int64_t zeros[4];
-  iobind_binding *binding;
-  expect_ok(iobind_binding_create(session, &binding, &fault));
-  for (size_t i = 0; i < VOICES_INPUTS; i++) {
-    iobind_tensor *made;
-    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
-    iobind_dtype dtype = i == VOICES_COUNT ? IOBIND_DTYPE_INT64 : IOBIND_DTYPE_FLOAT32;
-    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, dtype, dims[i], ranks[i], &made, &fault));
-    expect_ok(iobind_tensor_get_info(made, &info, &fault));
-    expect_ok(iobind_tensor_write(made, 0, zeros, info.bytes, NULL, &fault));
-    expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
-    iobind_tensor_release(made);
-  }
-  expect_ok(iobind_binding_write_input(binding, VOICES_COUNT, &first, sizeof first, NULL, &fault));
-  expect_ok(iobind_binding_carry(binding, VOICES_COUNT, VOICES_COUNT, mode, &fault));
-  return binding;
-}
-
 /* Two runs are in flight, and the one that reads 1 fails: the second one, which has read what the first one left, or the first one, after which
  * a thread of iobind makes no second one, so that the state is the one before both. */
 static void chain_fails(int64_t first, iobind_carry_mode mode, iobind_status next) {
   iobind_session *session = fixture_session(runtime, device, "voices width=2 limit=1");
-  iobind_binding *binding = count_runs(session, first, mode);
+  iobind_binding *binding = stage_bind_voices(session);
   iobind_stream *stream;
   gate held;
+  expect_ok(iobind_binding_write_input(binding, STAGE_VOICES_COUNT, &first, sizeof first, NULL, &fault));
+  expect_ok(iobind_binding_carry(binding, STAGE_VOICES_COUNT, STAGE_VOICES_COUNT, mode, &fault));
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   gate_close(&held, stream);
   expect_ok(iobind_binding_run(binding, stream, &fault));

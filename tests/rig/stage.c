@@ -61,3 +61,23 @@ iobind_session *stage_named_session(const char *input, const char *output) {
   onnx_writer_release(&writer);
   return session;
 }
+
+iobind_binding *stage_bind_voices(iobind_session *session) {
+  enum { INPUTS = 5 };
+  static const int64_t dims[INPUTS][3] = {{1, 2}, {0}, {2, 1, 2}, {1, 2}, {1, 1}};
+  static const size_t ranks[INPUTS] = {2, 0, 3, 2, 2};
+  static const int64_t zeros[4];
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (size_t i = 0; i < INPUTS; i++) {
+    iobind_tensor *made;
+    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+    iobind_dtype dtype = i == STAGE_VOICES_COUNT ? IOBIND_DTYPE_INT64 : IOBIND_DTYPE_FLOAT32;
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, dtype, dims[i], ranks[i], &made, &fault));
+    expect_ok(iobind_tensor_get_info(made, &info, &fault));
+    expect_ok(iobind_tensor_write(made, 0, zeros, info.bytes, NULL, &fault));
+    expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
+    iobind_tensor_release(made);
+  }
+  return binding;
+}

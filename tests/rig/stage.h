@@ -22,4 +22,9 @@ bool is_device(const char *spec);
 /* A session without a device, whose only input and output have these names: output = -input, four float32. */
 iobind_session *stage_named_session(const char *input, const char *output);
 
+/* A binding of the model "voices width=2": one row, whose inputs are zeros on the device. The state STAGE_VOICES_COUNT goes up by 1 in each
+ * run; the index of a state is that of its input and of its output. */
+enum { STAGE_VOICES_B = 3, STAGE_VOICES_COUNT = 4 };
+iobind_binding *stage_bind_voices(iobind_session *session);
+
 #endif

@@ -294,24 +294,10 @@ static void restore_that_fails_is_refused(void **state) {
 }
 
 /* One state in place, and a number that goes up by 1 in each run. */
-enum { VOICES_INPUTS = 5, IN_PLACE_STATE = 3, COUNT = 4 };
-
 static iobind_binding *open_counter(iobind_session *session, iobind_carry_mode mode) {
-  static const int64_t dims[VOICES_INPUTS][3] = {{1, 2}, {0}, {2, 1, 2}, {1, 2}, {1, 1}};
-  static const size_t ranks[VOICES_INPUTS] = {2, 0, 3, 2, 2};
-  static const size_t counts[VOICES_INPUTS] = {2, 1, 4, 2, 1};
-  static const int64_t zeros[4];
-  iobind_binding *binding;
-  expect_ok(iobind_binding_create(session, &binding, &fault));
-  for (size_t i = 0; i < VOICES_INPUTS; i++) {
-    bool is_count = i == COUNT;
-    iobind_tensor *made = tensor_of(is_count ? IOBIND_DTYPE_INT64 : IOBIND_DTYPE_FLOAT32, dims[i], ranks[i], zeros,
-                                    counts[i] * (is_count ? sizeof(int64_t) : sizeof(float)));
-    expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
-    iobind_tensor_release(made);
-  }
-  expect_ok(iobind_binding_carry(binding, IN_PLACE_STATE, IN_PLACE_STATE, IOBIND_CARRY_IN_PLACE, &fault));
-  expect_ok(iobind_binding_carry(binding, COUNT, COUNT, mode, &fault));
+  iobind_binding *binding = stage_bind_voices(session);
+  expect_ok(iobind_binding_carry(binding, STAGE_VOICES_B, STAGE_VOICES_B, IOBIND_CARRY_IN_PLACE, &fault));
+  expect_ok(iobind_binding_carry(binding, STAGE_VOICES_COUNT, STAGE_VOICES_COUNT, mode, &fault));
   return binding;
 }
 
@@ -338,14 +324,14 @@ static void restore_that_fails_leaves_the_others(void **state) {
     assert_int_equal(vdev_set(0, "fail_copy", "1"), 0);
     expect(IOBIND_ERROR_RUNTIME, iobind_binding_restore_state(binding, saved[0], &fault));
     assert_int_equal(vdev_set(0, "fail_copy", "0"), 0);
-    expect_ok(iobind_binding_write_input(binding, IN_PLACE_STATE, none, sizeof none, NULL, &fault));
+    expect_ok(iobind_binding_write_input(binding, STAGE_VOICES_B, none, sizeof none, NULL, &fault));
     run(binding);
     expect_ok(iobind_binding_save_state(binding, &saved[2], &fault));
     assert_int_equal(saved_count(saved[2]), 3);
     assert_int_equal(vdev_set(0, "fail_copy", "1"), 0);
     expect(IOBIND_ERROR_RUNTIME, iobind_binding_restore_state(binding, saved[0], &fault));
     assert_int_equal(vdev_set(0, "fail_copy", "0"), 0);
-    expect_ok(iobind_binding_write_input(binding, COUNT, &(int64_t){7}, sizeof(int64_t), NULL, &fault));
+    expect_ok(iobind_binding_write_input(binding, STAGE_VOICES_COUNT, &(int64_t){7}, sizeof(int64_t), NULL, &fault));
     for (int64_t i = 0; i < 3; i++) {
       assert_int_equal(saved_count(saved[i]), i + 1);
       iobind_state_release(saved[i]);
