@@ -32,7 +32,6 @@
 
 export ORT_DISABLE_TELEMETRY := 1
 jobs := $(shell nproc)
-jobs_that_wait := $(shell expr $(jobs) + 1)
 oldest_ort := 1.24.4
 newest_ort := 1.32.0
 too_old_ort := 1.23.2
@@ -139,9 +138,8 @@ build-product:
 	@cmake --preset release-tests >/dev/null
 	@cmake --build --preset release-tests --target product_tests
 
-# Some tests wait for threads of theirs: one more than there are cores keeps the cores busy.
 test-dev: build-dev
-	$(call run_tests,dev,dev) -LE '^(product|ci|vcuda|bench|long)$$' -j $(jobs_that_wait)
+	$(call run_tests,dev,dev) -LE '^(product|ci|vcuda|bench|long)$$' -j $(jobs)
 
 test-product: build-product
 	$(call run_tests,release-tests,product) -L '^product$$' -LE '^(ci|vcuda|bench|long)$$' -j $(jobs)

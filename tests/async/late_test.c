@@ -10,6 +10,7 @@
 #include "iobind/interop.h"
 #include "vdev.h"
 #include "../rig/calls.h"
+#include "../rig/hold.h"
 
 static const char *name;
 static iobind_runtime *runtime;
@@ -253,31 +254,18 @@ static void states_of_replays(void **state) {
   fails_with_state(IOBIND_CARRY_IN_PLACE, 1);
 }
 
-/* The stream does nothing until the semaphore, which `file` receives, is at 1. */
-static iobind_semaphore *hold(iobind_stream *stream, int *file) {
-  iobind_external external = IOBIND_EXTERNAL_INIT;
-  iobind_semaphore *semaphore = NULL;
-  *file = vdev_semaphore_create(0);
-  external.kind = IOBIND_EXTERNAL_FD_SEMAPHORE;
-  external.handle = (void *)(intptr_t)*file;
-  expect_ok(iobind_semaphore_import(device, &external, &semaphore, &fault));
-  expect_ok(iobind_stream_wait_semaphore(stream, semaphore, 1, &fault));
-  return semaphore;
-}
-
 /* Of two runs in flight the second fails. It has read the result of the first one, which is dropped. */
 static void fails_behind_another(iobind_carry_mode mode) {
   bench one = make_bench(0);
   iobind_stream *stream = NULL;
-  int file;
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   expect_ok(iobind_binding_carry(one.binding, 0, 0, mode, &fault));
   expect_run(&one, 2);
-  iobind_semaphore *semaphore = hold(stream, &file);
+  int held = hold(device, stream);
   set_fault("2,late");
   expect_ok(iobind_binding_run(one.binding, stream, &fault));
   expect_ok(iobind_binding_run(one.binding, stream, &fault));
-  assert_int_equal(vdev_semaphore_signal(file, 1), 0);
+  let_go(held);
   fixture_arm();
   expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
   set_fault("0");
@@ -285,9 +273,7 @@ static void fails_behind_another(iobind_carry_mode mode) {
   expect_words("undefined");
   expect_ok(iobind_binding_set_input(one.binding, 0, IOBIND_INPUT_RESIDENT, one.x, NULL, &fault));
   expect_run(&one, 2);
-  iobind_semaphore_destroy(semaphore);
   iobind_stream_destroy(stream);
-  close(file);
   free_bench(&one);
 }
 

@@ -9,6 +9,7 @@
 #include "iobind/interop.h"
 #include "vdev.h"
 #include "voices.h"
+#include "../rig/hold.h"
 
 enum { ROWS = 3 };
 
@@ -91,25 +92,6 @@ static void moves_that_fail(void **state) {
   }
 }
 
-/* The stream does nothing until it is let go, so that the failure of a kernel cannot reach the call that submits it. */
-static int hold(iobind_stream *stream) {
-  iobind_external given = IOBIND_EXTERNAL_INIT;
-  iobind_semaphore *signal;
-  int file = vdev_semaphore_create(0);
-  assert_true(file >= 0);
-  given.kind = IOBIND_EXTERNAL_FD_SEMAPHORE;
-  given.handle = (void *)(intptr_t)file;
-  expect_ok(iobind_semaphore_import(device, &given, &signal, &fault));
-  expect_ok(iobind_stream_wait_semaphore(stream, signal, 1, &fault));
-  iobind_semaphore_destroy(signal); /* the stream keeps it */
-  return file;
-}
-
-static void let_go(int file) {
-  assert_int_equal(vdev_semaphore_signal(file, 1), 0);
-  (void)close(file);
-}
-
 /* A run that fails late has made no state, for each caller and each query. */
 static void state_of_a_run_that_failed(void **state) {
   (void)state;
@@ -123,7 +105,7 @@ static void state_of_a_run_that_failed(void **state) {
   iobind_binding *binding = voice_binding(session, first, x);
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
-  int held = hold(stream);
+  int held = hold(device, stream);
   expect_ok(iobind_binding_run(binding, stream, &fault));
   expect_ok(iobind_binding_save_state(binding, &saved, &fault));
   let_go(held);
@@ -157,7 +139,7 @@ static void output_of_a_step_that_failed(void **state) {
   expect_ok(iobind_batch_run(batch, slots, 2, NULL, &fault));
   voice_results results = advance(batch, slots[0], &rows[0], 7);
   assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
-  int held = hold(stream);
+  int held = hold(device, stream);
   expect_ok(iobind_batch_run(batch, slots, 1, stream, &fault));
   let_go(held);
   expect(IOBIND_ERROR_RUNTIME, iobind_batch_save_state(batch, slots[1], &saved, &fault));

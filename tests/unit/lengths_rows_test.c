@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "vdev.h"
+#include "../rig/hold.h"
 
 enum { BATCH = 2, MOST = 4 };
 
@@ -276,7 +277,9 @@ static void that_fail_late(void **state) {
   expect_ok(iobind_binding_run(self.binding, stream, &fault));
   expect_ok(iobind_binding_write_lengths(self.binding, 1, (int64_t[]){5, 1}, BATCH, stream, &fault));
   assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
+  int held = hold(device, stream);
   expect_ok(iobind_binding_run(self.binding, stream, &fault));
+  let_go(held);
   expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
   assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_rewind_state(self.binding, 5, &fault));

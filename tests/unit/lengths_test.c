@@ -4,6 +4,7 @@
 #include "iobind/interop.h"
 #include "vdev.h"
 #include "../rig/calls.h"
+#include "../rig/hold.h"
 
 /* ---- one run after the other ---- */
 
@@ -92,7 +93,9 @@ static void that_fail_late(void **state) {
   append(&self, 3, 1, 0);
   expect_ok(write_length(self.binding, 3, LAST, stream, &fault));
   assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
+  int held = hold(device, stream);
   expect_ok(iobind_binding_run(self.binding, stream, &fault));
+  let_go(held);
   bool is_met = write_length(self.binding, 3, LAST, stream, NULL) != IOBIND_OK; /* by the copy, if the EP waits for it */
   assert_true(iobind_stream_synchronize(stream, NULL) != IOBIND_OK || is_met);
   assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
